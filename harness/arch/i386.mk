@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0
+kernel_arch := i386
+prefix      := i686-linux-gnu-
+gcc_package := gcc-i686-linux-gnu
+libc        := libc6-dev-i386-cross
+image       := arch/x86/boot/bzImage
+qemu        := qemu-system-i386
+qemu_package := qemu-system-x86
+machine     := q35
+cpu         := qemu32
+console     := ttyS0

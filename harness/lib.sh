@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by every step: words for messages, places in the cache, data files.
+# shellcheck shell=sh disable=SC2034 # the steps use what is set here
+set -eu
+export LC_ALL=C.UTF-8 LANG=C.UTF-8
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS CROSS_COMPILE
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+cache=${FILELOCK_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/filelock}
+kernel=${KERNEL:-7.3}
+arch=${ARCH:-x86_64}
+lane=${LANE:-perf}
+
+say()
+{
+	printf 'filelock: %s\n' "$*" >&2
+}
+
+# Something that is needed could not be had: status 2.
+die()
+{
+	printf 'filelock: error: %s\n' "$*" >&2
+	exit 2
+}
+
+# data FILE KEY: the value of "KEY := value" in a data file
+data()
+{
+	sed -n "s/^$2[[:space:]]*:=[[:space:]]*//p" "$here/$1"
+}
+
+known()
+{
+	[ -f "$here/arch/$arch.mk" ] ||
+		die "unknown ARCH=$arch; known: $(cd "$here/arch" && echo *.mk | sed 's/\.mk//g')"
+	case $lane in
+	perf|arch) ;;
+	*) die "unknown LANE=$lane; known: perf arch" ;;
+	esac
+	case ${ACCEL:-auto} in
+	auto|kvm|tcg) ;;
+	*) die "unknown ACCEL=$ACCEL; known: kvm tcg (default: kvm if it can run our kernel)" ;;
+	esac
+}
+
+# need_space MIB DIR WHAT: a full disk is found before the work, not after it
+need_space()
+{
+	mkdir -p "$2"
+	free=$(df -Pm "$2" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge "$1" ] ||
+		die "$3 needs $1 MiB below $2, $free MiB are free (FILELOCK_CACHE= names another place)"
+}
+
+# Where the sources of the kernel under test live: 7.3, or one per LINUX= and BASE=.
+kernel_dir()
+{
+	if [ -n "${LINUX:-}" ]; then
+		printf '%s/own-%s\n' "$cache" "$(printf '%s %s' "$(realpath -- "$LINUX")" "${BASE:-HEAD}" | sha1sum | cut -c1-12)"
+	else
+		printf '%s/%s\n' "$cache" "$kernel"
+	fi
+}
+
+# Only one verb at a time works in the cache; the descriptor is closed by what outlives a step.
+lock_cache()
+{
+	[ -z "${FILELOCK_LOCKED:-}" ] || return 0
+	mkdir -p "$cache" 2>/dev/null || die "cannot make the cache folder $cache"
+	[ -w "$cache" ] || die "the cache folder $cache is not writable (FILELOCK_CACHE= names another place)"
+	exec 9>"$cache/lock"
+	if ! flock -n 9; then
+		say "another run works in $cache; waiting for it to end"
+		flock 9
+	fi
+	export FILELOCK_LOCKED=1
+}
+
+prefix()
+{
+	data "arch/$arch.mk" prefix
+}
+
+# The objects of one side: a folder inside its sources, so that kbuild's paths
+# are relative and the objects of base serve patched too.
+objects()
+{
+	echo "$(kernel_dir)/$1/o.$lane-$arch-gcc$("$(prefix)gcc" -dumpfullversion)"
+}
+
+# kbuild SIDE ARG...: the same builder, host and time for every side
+kbuild()
+{
+	side=$1
+	shift
+	make -C "$(kernel_dir)/$side" O="$(objects "$side")" ARCH="$(data "arch/$arch.mk" kernel_arch)" \
+		CROSS_COMPILE="$(prefix)" LOCALVERSION="-$side" KBUILD_BUILD_USER=filelock \
+		KBUILD_BUILD_HOST=guest KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' \
+		KBUILD_BUILD_VERSION=1 -j"$(nproc)" "$@"
+}
+
+qemu()
+{
+	echo "${QEMU:-$(data "arch/$arch.mk" qemu)}"
+}
+
+# What both QEMU calls of the harness share: machine, memory, kernel; the rest is the caller's.
+# guest ACCELERATOR IMAGE INITRD APPEND
+guest()
+{
+	cpu=$(data "arch/$arch.mk" cpu)
+	case $1 in
+	kvm) set -- "-accel kvm -cpu host" "$2" "$3" "$4" ;;
+	tcg-icount) set -- "-accel tcg -icount shift=0 -cpu $cpu" "$2" "$3" "$4" ;;
+	tcg) set -- "-accel tcg -cpu $cpu" "$2" "$3" "$4" ;;
+	esac
+	cat <<-END
+	$(qemu) -M $(data "arch/$arch.mk" machine) $1 -smp 1 -m 768 \\
+	  -nodefaults -no-user-config -display none -no-reboot \\
+	  -kernel '$2' -initrd '$3' \\
+	  -append 'console=$(data "arch/$arch.mk" console) panic=-1 loglevel=4 $4'
+	END
+}
