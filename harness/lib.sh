@@ -10,7 +10,6 @@ top=$(dirname "$here")
 cache=${FILELOCK_CACHE:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/filelock}
 kernel=${KERNEL:-7.3}
 arch=${ARCH:-x86_64}
-lane=${LANE:-perf}
 
 say()
 {
@@ -29,6 +28,8 @@ data()
 {
 	sed -n "s/^$2[[:space:]]*:=[[:space:]]*//p" "$here/$1"
 }
+
+lane=${LANE:-$(data "arch/$arch.mk" lane 2>/dev/null || true)}
 
 known()
 {

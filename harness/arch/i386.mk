@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 kernel_arch := i386
+lane        := arch
 prefix      := i686-linux-gnu-
 gcc_package := gcc-i686-linux-gnu
 libc        := libc6-dev-i386-cross

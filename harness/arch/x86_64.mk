@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 kernel_arch := x86_64
+lane        := perf
 prefix      :=
 gcc_package := gcc
 libc        := libc6-dev

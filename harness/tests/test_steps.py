@@ -90,7 +90,7 @@ class Machine(Step):
             self.skipTest("the cross compiler is not installed here, so nothing to hide")
         for tool in ("dirname", "sed", "mkdir", "flock", "cat"):
             os.symlink(os.path.join("/usr/bin", tool), os.path.join(self.stubs, tool))
-        self.refused("build", "base", ARCH="i386", LANE="arch", PATH=self.stubs + ":" + ":".join(paths),
+        self.refused("build", "base", ARCH="i386", PATH=self.stubs + ":" + ":".join(paths),
                      says="no compiler i686-linux-gnu-gcc .package gcc-i686-linux-gnu")
 
     def test_no_space(self):
