@@ -43,6 +43,9 @@ known()
 	auto|kvm|tcg) ;;
 	*) die "unknown ACCEL=$ACCEL; known: kvm tcg (default: kvm if it can run our kernel)" ;;
 	esac
+	case ${BOOTS:-3} in
+	*[!0-9]*|[0-2]) die "BOOTS=$BOOTS is not a number from 3: fewer boots prove nothing" ;;
+	esac
 }
 
 # need_space MIB DIR WHAT: a full disk is found before the work, not after it
@@ -58,7 +61,7 @@ need_space()
 kernel_dir()
 {
 	if [ -n "${LINUX:-}" ]; then
-		printf '%s/own-%s\n' "$cache" "$(printf '%s %s' "$(realpath -- "$LINUX")" "${BASE:-HEAD}" | sha1sum | cut -c1-12)"
+		printf '%s/own-%s\n' "$cache" "$(printf '%s %s' "$(realpath -m -- "$LINUX")" "${BASE:-HEAD}" | sha1sum | cut -c1-12)"
 	else
 		printf '%s/%s\n' "$cache" "$kernel"
 	fi
@@ -95,7 +98,7 @@ kbuild()
 {
 	side=$1
 	shift
-	make -C "$(kernel_dir)/$side" O="$(objects "$side")" ARCH="$(data "arch/$arch.mk" kernel_arch)" \
+	setpriv --pdeathsig TERM make -C "$(kernel_dir)/$side" O="$(objects "$side")" ARCH="$(data "arch/$arch.mk" kernel_arch)" \
 		CROSS_COMPILE="$(prefix)" LOCALVERSION="-$side" KBUILD_BUILD_USER=filelock \
 		KBUILD_BUILD_HOST=guest KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' \
 		KBUILD_BUILD_VERSION=1 -j"$(nproc)" "$@"

@@ -161,4 +161,5 @@ def panic_line(rundir):
 def cause_of_loss(rundir):
     killed = re.match(r"killed after (%s) s" % NUMBER, read_text(rundir / "status"))
     return panic_line(rundir) or (
-        "hung: host time limit after %s s" % killed[1] if killed else "")
+        "hung: host time limit after %s s" % killed[1] if killed else
+        "".join(("QEMU: " + line for line in read_text(rundir / "qemu.log").splitlines()[:1])))

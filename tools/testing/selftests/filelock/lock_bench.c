@@ -410,13 +410,13 @@ static void check_locked(struct env *e)
  * Scaling: lock single bytes by cutting one long lock up from its end. Each
  * cut meets the first lock of the list, so that all take linear time.
  */
-static void take_many(struct env *e, int fd, off_t spare)
+static void take_many(struct env *e, int fd, int cmd, off_t spare)
 {
 	off_t i;
 
-	set(fd, F_OFD_SETLK, range(F_WRLCK, 0, (e->locks - 1) * STRIDE + 1));
+	set(fd, cmd, range(F_WRLCK, 0, (e->locks - 1) * STRIDE + 1));
 	for (i = (off_t)e->locks - 2; i >= 0; i--)
-		set(fd, F_OFD_SETLK, range(F_UNLCK, i * STRIDE + 1, STRIDE - 1));
+		set(fd, cmd, range(F_UNLCK, i * STRIDE + 1, STRIDE - 1));
 	e->call[0] = range(F_WRLCK, spare, 1);
 	e->call[1] = range(F_UNLCK, spare, 1);
 	e->want = e->call[1];
@@ -425,24 +425,26 @@ static void take_many(struct env *e, int fd, off_t spare)
 /* The byte is two off its neighbours, so that locking it merges no locks. */
 static void setup_own(struct env *e)
 {
-	take_many(e, e->fd, (off_t)(e->locks / 2) * STRIDE + 2);
+	take_many(e, e->fd, F_SETLK, (off_t)(e->locks / 2) * STRIDE + 2);
 }
 
-/* The second open holds the locks, the first one asks for a byte behind them. */
+/* The second open holds the locks, the process asks for a byte behind them. */
 static void setup_other(struct env *e)
 {
-	take_many(e, e->fd2, (off_t)e->locks * STRIDE);
+	take_many(e, e->fd2, F_OFD_SETLK, (off_t)e->locks * STRIDE);
 }
 
 /* First, middle and last lock stand for all: to query each is quadratic. */
 static void check_many(struct env *e)
 {
 	unsigned long at[] = { 0, e->locks / 2, e->locks - 1 };
-	int fd = e->op->setup == setup_own ? e->fd2 : e->fd;
+	bool own = e->op->setup == setup_own;
+	int fd = own ? e->fd2 : e->fd;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
-		look(fd, F_WRLCK, (off_t)at[i] * STRIDE, 1, -1);
+		look(fd, F_WRLCK, (off_t)at[i] * STRIDE, 1,
+		     own ? getpid() : -1);
 		look(fd, F_UNLCK, (off_t)at[i] * STRIDE + 1, STRIDE - 1, 0);
 	}
 }
@@ -494,12 +496,12 @@ static const struct op ops[] = {
 	  "setlk_split in the cgroup" },
 	{ "flock_pair_memcg", &whole, IN_CGROUP, 0, NULL,
 	  "flock_pair in the cgroup" },
-	{ "getlk", &query, SCALING, F_OFD_GETLK, setup_other,
-	  "scaling: query behind the locks of another open" },
-	{ "own_pair", &pair, SCALING, F_OFD_SETLK, setup_own,
-	  "scaling: lock, unlock in the middle of own locks" },
-	{ "other_pair", &pair, SCALING, F_OFD_SETLK, setup_other,
-	  "scaling: lock, unlock behind those of another open" },
+	{ "getlk", &query, SCALING, F_GETLK, setup_other,
+	  "scaling: F_GETLK behind the locks of another open" },
+	{ "own_pair", &pair, SCALING, F_SETLK, setup_own,
+	  "scaling: F_SETLK in the middle of own locks" },
+	{ "other_pair", &pair, SCALING, F_SETLK, setup_other,
+	  "scaling: F_SETLK behind those of another open" },
 };
 
 /* What the command line asks for. */
