@@ -254,6 +254,7 @@ static void locks_test_expect_unchanged(struct locks_test *t)
 static void locks_test_end_call(struct locks_test *t)
 {
 	locks_test_expect_idle(t->test, &t->req);
+	locks_delete_block(&t->req);
 	locks_release_private(&t->req);
 }
 
@@ -539,12 +540,12 @@ enum locks_nomem { MAY_FAIL, MUST_FAIL, MUST_WORK };
  * unlock of the whole file and a look for a conflict allocate nothing.
  */
 enum {
-	MAX_LOCK = 2,		/* or several that are merged or replaced */
+	MAX_LOCK = 1,		/* or several that are merged or replaced */
 	MAX_SPLIT = 2,		/* of another type, inside an own lock */
-	MAX_CONFLICT = 2,
-	MAX_UNLOCK = 2,
-	MAX_UNLOCK_SPLIT = 2,	/* inside an own lock */
-	MAX_REQUEST = 1,	/* of fcntl_setlk(), on top */
+	MAX_CONFLICT = 1,
+	MAX_UNLOCK = 0,
+	MAX_UNLOCK_SPLIT = 1,	/* inside an own lock */
+	MAX_REQUEST = 0,	/* of fcntl_setlk(), on top */
 };
 
 struct locks_case {
@@ -764,11 +765,15 @@ struct locks_change_case {
 	const char *list;
 	const char *unchanged;
 	int error;
+	unsigned int flags;
 };
 
 static const struct locks_change_case locks_change_cases[] = {
 	{ "nothing to unlock any more", { WR('A', 0, 99) }, UN('A', 40, 49),
 	  { UN('A', 0, 99) }, "", "A:W0-39,W50-99" },
+	{ "nothing to unlock any more, it has to exist", { WR('A', 0, 99) },
+	  UN('A', 40, 49), { UN('A', 0, 99) }, "", "A:W0-39,W50-99",
+	  .error = -ENOENT, .flags = FL_EXISTS },
 	{ "nothing to split any more, unlock", { WR('A', 0, 99) },
 	  UN('A', 40, 49), { UN('A', 45, EOF) }, "A:W0-39", "A:W0-39,W50-99" },
 	{ "nothing to split any more, retype", { WR('A', 0, 99) },
@@ -811,7 +816,7 @@ static bool locks_test_change_at(struct locks_test *t, unsigned int nr,
 	t->alloc.change = c->change;
 	t->alloc.fail = fail;
 	t->alloc.fail_rest = true;
-	error = locks_test_call(t, &c->call, 0);
+	error = locks_test_call(t, &c->call, c->flags);
 	changed = t->alloc.changed;
 
 	if (fail && error == -ENOLCK) {
@@ -1755,6 +1760,46 @@ static void locks_test_inverted(struct kunit *test)
 }
 
 /*
+ * After such a range a request may find a lock to cut when it has replaced
+ * another one: it gets through or is refused, but does not start over while
+ * it is on the list itself, and others may drop the locks meanwhile.
+ */
+static void locks_test_inverted_split(struct kunit *test)
+{
+	static const struct locks_range held[] = {
+		WR('A', 0, 200), RD('A', 100, 51), UN('A', 0, 70), {}
+	};
+	static const struct locks_range drop[] = { UN('A', 0, EOF), {} };
+	static const struct locks_range calls[] = {
+		RD('A', 60, 120), UN('A', 60, 120), {}
+	};
+	struct locks_test *t = test->priv;
+	const struct locks_range *call;
+	unsigned int nr, fail;
+	int error;
+
+	for (call = calls; call->owner; call++) {
+		for (nr = 0; nr <= 3; nr++) {
+			for (fail = 0; fail <= 3; fail++) {
+				locks_test_reset(t);
+				locks_test_set_all(t, held);
+				t->alloc.calls = 0;
+				t->alloc.change_at = nr;
+				t->alloc.change = drop;
+				t->alloc.fail = fail;
+				error = locks_test_call(t, call, 0);
+				KUNIT_EXPECT_TRUE(test, !error || error == -ENOLCK);
+				t->alloc.fail = 0;
+				locks_test_end_call(t);
+				locks_test_expect_balance(t, "inverted, then split");
+				locks_test_unlock(t, 'A');
+				locks_test_expect_list(t, "");
+			}
+		}
+	}
+}
+
+/*
  * Initialisation leaves nothing to chance. All bytes of all fields are given
  * here; whoever adds a field adds it here too. What is not the same after two
  * initialisations of different memory can only be padding, which is smaller
@@ -1869,6 +1914,7 @@ static struct kunit_case locks_test_cases[] = {
 	KUNIT_CASE(locks_test_wait),
 	KUNIT_CASE(locks_test_deadlock),
 	KUNIT_CASE(locks_test_inverted),
+	KUNIT_CASE(locks_test_inverted_split),
 	KUNIT_CASE(locks_test_init_lock),
 	KUNIT_CASE(locks_test_alloc),
 	{}
