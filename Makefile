@@ -15,6 +15,9 @@ help:
 compare: ## build base and patched, boot both, report what the series changes
 	@harness/compare
 
+native: ## time the lock calls on this CPU, inside a user-mode Linux
+	@harness/native
+
 rejudge: ## make the report again from the stored runs, boot nothing
 	@python3 harness/report.py results/latest
 
@@ -29,6 +32,9 @@ check: ## the project's own tests
 
 mutants: ## does a test catch each wrong version of the series?
 	@harness/mutants
+
+prefixes: ## does each commit of the series build, and pass the tests it should?
+	@harness/prefixes
 
 tree: ## a kernel git tree with the series as commits, to edit and rebase in
 	@harness/tree edit
@@ -45,4 +51,4 @@ build: ## compile the kernel of SIDE
 clean: ## remove the stored results; the cache stays
 	rm -rf results
 
-.PHONY: help compare rejudge publish shell check mutants tree series sources build clean
+.PHONY: help compare native rejudge publish shell check mutants prefixes tree series sources build clean

@@ -2,7 +2,8 @@
 """All runs of one results directory as a comparison, and report.json's content made from it.
 
 Values are medians over boots.  Under tcg-icount a change counts when the ranges of all boots
-are apart and the medians differ by more than 1 %; under kvm ministat decides at 95 %.
+are apart and the medians differ by more than 1 %; where time is measured (kvm, native) ministat
+decides at 95 %.  A native boot's value is the best of its samples.
 """
 import os
 import re
@@ -15,8 +16,9 @@ import judge
 
 SCALING = ("getlk", "own_pair", "other_pair")
 SAME_EVERYWHERE = ("arch", "lane", "accel", "qemu", "cpu", "package", "version", "compiler")
-BOOTS_NEEDED = {"tcg-icount": 1, "kvm": 5}
-UNITS = {"tcg-icount": "instructions", "kvm": "ns"}
+BOOTS_NEEDED = {"tcg-icount": 1, "kvm": 5, "native": 5}
+UNITS = {"tcg-icount": "instructions", "kvm": "ns", "native": "ns"}
+TIMED = ("kvm", "native")
 UNPROVEN = "no difference proven"
 
 
@@ -121,7 +123,8 @@ def numbers_of(run):
             for row in rows:
                 scaling = row.op in SCALING
                 key = ("scaling", row.op, row.locks) if scaling else ("bench", row.op, 0)
-                yield key, row.median, row.calls, ""
+                best = row.low if run.run["accel"] == "native" else row.median
+                yield key, best, row.calls, ""
         elif program.kind == "stress":
             for job, rate in judge.stress_rates(program).items():
                 kind = run.run.get(program.name, "kind unknown")
@@ -167,7 +170,7 @@ def ministat_proves(base, other):
 
 
 def verdict_of(base, other, accel, more_is_better):
-    if accel == "kvm":
+    if accel in TIMED:
         proven = min(len(base), len(other)) >= 3 and ministat_proves(base, other)
     else:
         apart = max(base) < min(other) or max(other) < min(base)
@@ -213,6 +216,11 @@ def bench_section(comparison):
     return rows
 
 
+def native_section(comparison):
+    return [{"op": key[1], "calls": comparison.calls[key], **compared(comparison, key)}
+            for key in comparison.samples if key[0] == "bench"]
+
+
 def stress_section(comparison):
     return [{"job": key[1], "stress_ng": key[2], "kind": comparison.kinds[key],
              **compared(comparison, key)}
@@ -252,10 +260,24 @@ def build(comparison):
         "sides": [{"name": side, "series": run.get("series", ""),
                    "config": run.get("config", "")} for side, run in described.items()],
         "selftests": selftests_section(comparison),
-        "bench": bench_section(comparison),
+        "bench": [] if comparison.accel == "native" else bench_section(comparison),
         "stress": stress_section(comparison),
         "scaling": scaling_section(comparison),
-        "native": [], "programs": []}
+        "native": native_section(comparison) if comparison.accel == "native" else [],
+        "programs": []}
+
+
+def same_series(comparison, native):
+    """Why runs of another lane are not about the same sides; empty if they are."""
+    for key in ("package", "version", "compiler"):
+        if comparison.first.get(key) != native.first.get(key):
+            return "another " + key
+    for side in comparison.sides:
+        mine, theirs = (c.description(side).get("series") if side in c.runs else None
+                        for c in (comparison, native))
+        if mine != theirs:
+            return "another series" if theirs else "no side " + side
+    return ""
 
 
 def compare(top, skips_file):

@@ -81,6 +81,28 @@ lock_cache()
 	export FILELOCK_LOCKED=1
 }
 
+# Asked for, but not so after olddefconfig ("=n" may also be absent).
+lost_symbols()
+{
+	awk 'FNR == NR { if (/^CONFIG_/) asked[$0]; next }
+	     { have[$0]; if (/^CONFIG_/) { sub(/=.*/, ""); set[$0] } }
+	     END { for (a in asked) {
+			name = a; sub(/=.*/, "", name)
+			if (a ~ /=n$/ ? name in set : !(a in have)) printf " %s", a } }' "$1" "$2"
+}
+
+# series SIDE: which patches it has, and an id of them
+series()
+{
+	if [ "$1" = base ]; then
+		echo none
+		return
+	fi
+	set=$(data kernels.mk "patches_$kernel")
+	[ "$1" != fix ] || { echo "$set (the first patch)"; return; }
+	echo "$set ($(find "$top/patches/$set" -name '*.patch' | wc -l) patches, $(cat "$top/patches/$set"/*.patch | sha1sum | cut -c1-12))"
+}
+
 prefix()
 {
 	data "arch/$arch.mk" prefix

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compare the stored runs <side>-<n> under DIR and write DIR/report.{txt,json,svg}.
 
-Values are medians over boots: instructions (accel tcg-icount) or ns (kvm) per operation, and
-operations per second for stress-ng.  Every side is compared with the side "base".  report.txt
-is printed too.  Needs gnuplot, and for kvm ministat.
+Values are medians over boots: instructions (accel tcg-icount) or ns (kvm, native) per
+operation, and operations per second for stress-ng.  Every side is compared with the side
+"base".  Runs of "make native" beside DIR become a table of the report if they are of the same
+series.  report.txt is printed too.  Needs gnuplot, and where time is measured ministat.
 
 Exit status: 0 nothing to object to; 1 a test failed on a side other than base, a skip was not
 as listed, or an operation is slower than known-costs allows; 2 a run is LOST or incomplete, or
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import judge
-from comparison import Unusable, build, compare
+from comparison import TIMED, Unusable, build, compare, same_series
 from report_svg import draw
 from report_text import text_of
 
@@ -45,6 +46,7 @@ def known_costs(path):
 
 def slower_than_base(data, limits):
     named = [(row["op"], row) for row in data["bench"]]
+    named += [("native " + row["op"], row) for row in data["native"]]
     named += [("stress-%(stress_ng)s %(job)s" % row, row) for row in data["stress"]]
     found = []
     for name, row in named:
@@ -80,17 +82,34 @@ def write(top, files):
             os.replace(Path(folder) / name, top / name)
 
 
+def native_runs(top, comparison):
+    """The runs of "make native" beside TOP, if they fit, and a line that says why they do not."""
+    folder = top.resolve().parent / "native"
+    if comparison.accel == "native" or not folder.is_dir():
+        return None, ""
+    native = compare(folder, None)
+    why = native.missing[0] if native.missing else same_series(comparison, native)
+    return (None, "%s was left out: %s (make native)" % (folder.name, why)) if why else (native, "")
+
+
 def report(top, skips_file, costs_file):
     require("gnuplot")
     comparison = compare(top, skips_file)
-    if comparison.accel == "kvm":
+    native, left_out = native_runs(top, comparison)
+    if native or comparison.accel in TIMED:
         require("ministat")
     data = build(comparison)
+    if native:
+        data["native"] = build(native)["native"]
     slower = slower_than_base(data, known_costs(costs_file))
-    text = text_of(comparison, data, slower)
-    write(top, {"report.txt": text, "report.json": json.dumps(data, indent=1) + "\n",
-                "report.svg": draw(data, bool(comparison.missing))})
+    text = text_of(comparison, data, slower, native)
+    files = {"report.txt": text, "report.json": json.dumps(data, indent=1) + "\n"}
+    if data["bench"] or not data["native"]:
+        files["report.svg"] = draw(data, bool(comparison.missing))
+    write(top, files)
     sys.stdout.write(text)
+    if left_out:
+        print(left_out, file=sys.stderr)
     return status_of(comparison, slower)
 
 

@@ -20,7 +20,11 @@ CLOSE_LOCKED = ("close_locked: open, F_SETLK and close, minus open and close of 
 RULES = {
     "tcg-icount": "a change counts when the ranges of all boots are apart and the medians differ"
                   " by more than 1 %",
-    "kvm": "a change counts when ministat(1) proves it at 95 % over boots"}
+    "kvm": "a change counts when ministat(1) proves it at 95 % over boots",
+    "native": "a change counts when ministat(1) proves it at 95 % over runs"}
+NATIVE = ("This table is time: fs/locks.c in a user-mode Linux without SMP on %s, without system"
+          " call and locked instructions, the best of 25 samples a run, the median of %d runs;"
+          " ± is their standard deviation. \"fix\" is the first patch alone.")
 
 
 def wrap(text, label="  "):
@@ -36,9 +40,11 @@ def value(number):
     return "%.0f" % number if number >= 100 else "%.1f" % number
 
 
-def spread(numbers):
-    """The relative standard deviation, worth showing only above 2 %."""
+def spread(numbers, accel):
+    """The relative standard deviation: of time always, else worth showing only above 2 %."""
     sd = statistics.stdev(numbers) / statistics.fmean(numbers) * 100 if len(numbers) > 1 else 0
+    if accel == "native":
+        return " ±%.1f%%" % sd
     return " ±%.0f%%" % sd if sd > 2 else ""
 
 
@@ -54,15 +60,16 @@ def render(heads, rows):
 
 def headline_ops(data, side):
     """The two operations that stand for the series, or those that changed most."""
-    moved = [row for row in data["bench"] if row["verdict"].get(side, UNPROVEN) != UNPROVEN]
+    moved = [row for row in data["bench"] or data["native"] if row["verdict"].get(side, UNPROVEN) != UNPROVEN]
     moved.sort(key=lambda row: (row["op"] not in HEADLINE, -abs(row["change_pct"][side])))
     return ["%s %+.1f %%" % (row["op"], row["change_pct"][side]) for row in moved[:2]]
 
 
 def side_clause(data, side):
     parts = headline_ops(data, side)
-    if data["bench"] and not parts:
-        parts = ["%s in %d operations" % (UNPROVEN, len(data["bench"]))]
+    rows = data["bench"] or data["native"]
+    if rows and not parts:
+        parts = ["%s in %d operations" % (UNPROVEN, len(rows))]
     for row in data["stress"]:
         proven = row["verdict"].get(side, UNPROVEN) != UNPROVEN
         parts.append("stress-ng %s %s %s" % (row["stress_ng"], row["job"], "%+.1f %%"
@@ -147,7 +154,7 @@ def number_lines(comparison, rows, sides, single):
     lines = []
     for row in rows:
         samples = comparison.samples[key_of(row)]
-        costs = {side: value(row["values"][side]) + spread(samples[side])
+        costs = {side: value(row["values"][side]) + spread(samples[side], comparison.accel)
                  if side in samples else "-" for side in comparison.sides}
         lines.append([costs["base"]])
         for side in sides:
@@ -186,7 +193,13 @@ def provenance(comparison, data):
     return ["", "Made from"] + [wrap(text, "  %-9s " % label) for label, text in facts]
 
 
-def text_of(comparison, data, slower):
+def native_text(native, data):
+    rows = data["native"]
+    return number_text(native, "Nanoseconds per operation, less is better", rows) + [
+        wrap(NATIVE % (native.first.get("cpu", ""), min(row["n"] for row in rows)))]
+
+
+def text_of(comparison, data, slower, native=None):
     unit, lines = data["unit"], [sentence(comparison, data, slower), ""]
     if comparison.missing:
         lines += ["Incomplete"] + [wrap(text) for text in comparison.missing] + [""]
@@ -210,6 +223,8 @@ def text_of(comparison, data, slower):
     if data["scaling"]:
         lines += number_text(comparison, "%s per operation by locks held, less is better"
                              % unit.capitalize().replace("Ns", "ns"), data["scaling"])
+    if data["native"]:
+        lines += native_text(native or comparison, data)
     lines += provenance(comparison, data)
     if unit == "instructions":
         lines += ["", wrap(INSTRUCTIONS, "")]
