@@ -3,6 +3,9 @@
 # shellcheck shell=sh disable=SC2034 # the steps use what is set here
 set -eu
 export LC_ALL=C.UTF-8 LANG=C.UTF-8
+# The same builder, host and time for every kernel.
+export KBUILD_BUILD_USER=filelock KBUILD_BUILD_HOST=guest KBUILD_BUILD_VERSION=1
+export KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026'
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS CROSS_COMPILE
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -115,15 +118,13 @@ objects()
 	echo "$(kernel_dir)/$1/o.$lane-$arch-gcc$("$(prefix)gcc" -dumpfullversion)"
 }
 
-# kbuild SIDE ARG...: the same builder, host and time for every side
+# kbuild SIDE ARG...
 kbuild()
 {
 	side=$1
 	shift
 	setpriv --pdeathsig TERM make -C "$(kernel_dir)/$side" O="$(objects "$side")" ARCH="$(data "arch/$arch.mk" kernel_arch)" \
-		CROSS_COMPILE="$(prefix)" LOCALVERSION="-$side" KBUILD_BUILD_USER=filelock \
-		KBUILD_BUILD_HOST=guest KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 2026' \
-		KBUILD_BUILD_VERSION=1 -j"$(nproc)" "$@"
+		CROSS_COMPILE="$(prefix)" LOCALVERSION="-$side" -j"$(nproc)" "$@"
 }
 
 qemu()
