@@ -39,8 +39,8 @@ known()
 	[ -f "$here/arch/$arch.mk" ] ||
 		die "unknown ARCH=$arch; known: $(cd "$here/arch" && echo *.mk | sed 's/\.mk//g')"
 	case $lane in
-	perf|arch) ;;
-	*) die "unknown LANE=$lane; known: perf arch" ;;
+	perf|arch|debug) ;;
+	*) die "unknown LANE=$lane; known: perf arch debug" ;;
 	esac
 	case ${ACCEL:-auto} in
 	auto|kvm|tcg) ;;
@@ -137,15 +137,17 @@ qemu()
 guest()
 {
 	cpu=$(data "arch/$arch.mk" cpu)
+	size='-smp 1 -m 768' checks=
+	[ "$lane" != debug ] || size='-smp 2 -m 2048' checks='panic_on_warn=1 '
 	case $1 in
 	kvm) set -- "-accel kvm -cpu host" "$2" "$3" "$4" ;;
 	tcg-icount) set -- "-accel tcg -icount shift=0 -cpu $cpu" "$2" "$3" "$4" ;;
 	tcg) set -- "-accel tcg -cpu $cpu" "$2" "$3" "$4" ;;
 	esac
 	cat <<-END
-	$(qemu) -M $(data "arch/$arch.mk" machine) $1 -smp 1 -m 768 \\
+	$(qemu) -M $(data "arch/$arch.mk" machine) $1 $size \\
 	  -nodefaults -no-user-config -display none -no-reboot \\
 	  -kernel '$2' -initrd '$3' \\
-	  -append 'console=$(data "arch/$arch.mk" console) panic=-1 loglevel=4 $4'
+	  -append 'console=$(data "arch/$arch.mk" console) panic=-1 loglevel=4 $checks$4'
 	END
 }

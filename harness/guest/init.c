@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/reboot.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #define PORT		"/dev/vport0p1"
+#define DISK		"/dev/ram0"
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"
 #define SHELL_SCRIPT	"/bin/busybox --install -s /bin; setsid -c sh; poweroff -f"
 /* Only the kernel's own records (facility 0), and not every word that ends in "BUG:". */
@@ -96,6 +98,20 @@ static void mount_filesystems(void)
 		mkdir(table[i][1], 0755);
 		mount(table[i][0], table[i][1], table[i][0], 0, NULL);
 	}
+}
+
+/* What the image has for a disk is a filesystem for the temporary files of the tests. */
+static void mount_disk(void)
+{
+	int disk, image = open("/disk.img", O_RDONLY | O_CLOEXEC);
+
+	if (image < 0)
+		return;
+	disk = must(open(DISK, O_WRONLY | O_CLOEXEC), DISK);
+	while (must(sendfile(disk, image, NULL, MAX_OUTPUT), DISK))
+		;
+	close(disk);
+	must(mount(DISK, "/tmp", "ext4", 0, NULL), DISK);
 }
 
 /* The first memory cgroup makes slab calls dearer: let that be before any program. */
@@ -285,6 +301,7 @@ static void check_leaks(void)
 int main(void)
 {
 	mount_filesystems();
+	mount_disk();
 	make_memory_cgroup();
 	give_shell_if_asked();
 	open_verdict_port();
