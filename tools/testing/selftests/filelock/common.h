@@ -420,7 +420,7 @@ static const char *name_of_error(int err)
 		const char *name;
 	} table[] = {
 		{ TOUCHED, "touched" }, { EAGAIN, "EAGAIN" }, { EBADF, "EBADF" },
-		{ EFAULT, "EFAULT" }, { EINVAL, "EINVAL" }, { ENOLCK, "ENOLCK" },
+		{ EFAULT, "EFAULT" }, { EINVAL, "EINVAL" }, { EIO, "EIO" }, { ENOLCK, "ENOLCK" },
 		{ EOVERFLOW, "EOVERFLOW" },
 	};
 	size_t i;
@@ -532,6 +532,7 @@ static void __maybe_unused set_up(struct __test_metadata *const _metadata, struc
 	me->fd = fd;
 }
 
+#ifndef OWN_FIXTURE
 FIXTURE(lock)
 {
 	struct party me, other;
@@ -571,6 +572,7 @@ FIXTURE_TEARDOWN(lock)
 {
 	stop(&self->other);
 }
+#endif /* OWN_FIXTURE */
 
 /* Whether the structure of an entry can hold an offset. */
 static bool __maybe_unused fits(const struct entry *entry, int64_t offset)
