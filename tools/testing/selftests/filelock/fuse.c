@@ -74,14 +74,18 @@ static void answer_lock(int device, const struct fuse_in_header *in, const struc
 	answer(device, in->unique, plan->error, data, size + plan->more);
 }
 
-/* One request from the kernel. Returns false when there will be no more. */
-static bool serve_one(int device, int reports, uint32_t flags, const struct plan *plan)
+/*
+ * One request from the kernel. Returns false when there will be no more. The plan is the
+ * one from before the report: the test may change it when it has that.
+ */
+static bool serve_one(int device, int reports, uint32_t flags, const struct plan *shared)
 {
 	static char buffer[FUSE_MIN_READ_BUFFER + 4096];
 	const struct fuse_in_header *in = (void *)buffer;
 	const void *arg = in + 1;
 	struct report report = {};
 	ssize_t size = read(device, buffer, sizeof(buffer));
+	const struct plan plan = *shared;
 
 	if (size < 0)
 		return errno == EINTR || errno == EAGAIN || errno == ENOENT;
@@ -115,7 +119,7 @@ static bool serve_one(int device, int reports, uint32_t flags, const struct plan
 		report.owner = lk->owner;
 		report.lk = lk->lk;
 		write(reports, &report, sizeof(report));
-		answer_lock(device, in, plan);
+		answer_lock(device, in, &plan);
 		return true;
 	}
 	case FUSE_INTERRUPT: {
