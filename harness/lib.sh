@@ -138,7 +138,7 @@ guest()
 {
 	cpu=$(data "arch/$arch.mk" cpu)
 	size='-smp 1 -m 768' checks=
-	[ "$lane" != debug ] || size='-smp 2 -m 2048' checks='panic_on_warn=1 '
+	[ "$lane" != debug ] || size='-smp 2 -m 2048' checks='panic_on_warn=1 oops=panic hung_task_panic=1 '
 	case $1 in
 	kvm) set -- "-accel kvm -cpu host" "$2" "$3" "$4" ;;
 	tcg-icount) set -- "-accel tcg -icount shift=0 -cpu $cpu" "$2" "$3" "$4" ;;

@@ -158,8 +158,16 @@ def panic_line(rundir):
     return match[0] if match else ""
 
 
+def first_complaint(rundir):
+    """What the kernel complained about first, which a panic or a hang only follows from."""
+    match = re.search(r"^\[[^\n]*?\] ((?:WARNING|BUG|UBSAN|INFO|Oops|kernel BUG)\b[^\r\n]*)",
+                      read_text(rundir / "console.log"), re.M)
+    return match[1] if match else ""
+
+
 def cause_of_loss(rundir):
     killed = re.match(r"killed after (%s) s" % NUMBER, read_text(rundir / "status"))
-    return panic_line(rundir) or (
+    end = panic_line(rundir) or (
         "hung: host time limit after %s s" % killed[1] if killed else
         "".join(("QEMU: " + line for line in read_text(rundir / "qemu.log").splitlines()[:1])))
+    return "; ".join(filter(None, (first_complaint(rundir), end)))

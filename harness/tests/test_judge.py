@@ -56,6 +56,9 @@ class StoredRuns(JudgeCase):
         self.assert_lost(judge.judge(RUNS / "panic"), "ofdlocks was running",
                          "Kernel panic - not syncing: Fatal exception")
 
+    def test_complaint_before_the_panic_is_quoted(self):
+        self.assert_lost(judge.judge(RUNS / "panic"), "ofdlocks was running; BUG: kernel NULL")
+
     def test_hang_names_the_limit(self):
         self.assert_lost(judge.judge(RUNS / "hang"), "ofdlocks was running",
                          "hung: host time limit after 90 s")
